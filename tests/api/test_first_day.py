@@ -944,7 +944,7 @@ def test_a_map_gives_no_generator(env):
             lambda stream: stream.filter(keep_large),
             "'keep_large' .* returns nothing, so no record is kept. Return the condition",
         ),
-        (lambda stream: stream.map(count), "'count' .* assigns 'counted', of which each worker has a copy"),
+        (lambda stream: stream.map(count), "'count' .* changes 'counted', of which each worker has a copy"),
         (
             lambda stream: stream.filter(lambda x: "False"),
             "returned the str 'False', not True or False: every str but the empty",

@@ -86,7 +86,7 @@ MISTAKES = {
     ),
     "an iterator of the program": (
         "ids = iter(range(9))\nenv.from_collection([1]).map(lambda x: (next(ids), x)).print()\nenv.execute()",
-        ["(job.py, line 4) consumes 'ids', of which each worker has a copy"],
+        ["(job.py, line 4) changes 'ids', of which each worker has a copy"],
     ),
     "an accumulator in self": (
         "class A(AggregateFunction):\n    def create_accumulator(self): self.n = 0\n    def add(self, v, acc): return acc\n"
@@ -275,7 +275,7 @@ env.execute()""",
         ["takes self.s.value for a value, but it is a method, which is always true. Call it"],
     ),
     "a count in self": (
-        keyed("get_state(ValueStateDescriptor('s'))", "self.n = self.n + value")
+        keyed("get_state(ValueStateDescriptor('s'))", "self.n = self.n + value; value = self.n")
         .replace("self.s = ctx", "self.n, self.s = 0, ctx")
         .replace("        yield value", "        yield value\n    def on_timer(self, at, ctx): yield at"),
         ["changes self.n, which all keys of a subtask share"],
@@ -568,7 +568,7 @@ env.execute()""",
         ],
     ),
     "a number in an attribute": (
-        keyed("get_state(ValueStateDescriptor('s'))", "self.n = getattr(self, 'n', 0) + 1"),
+        keyed("get_state(ValueStateDescriptor('s'))", "self.n = getattr(self, 'n', 0) + 1; value = self.n"),
         ["operator 'process'", "(job.py, line 7) changes self.n, which all keys of a subtask share"],
     ),
     "a key by a wrong name": (

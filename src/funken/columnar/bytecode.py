@@ -239,40 +239,6 @@ def names_changed(code: CodeType) -> tuple[set[str], set[str]]:
     return assigned, changed
 
 
-def changes_of_names(code: CodeType) -> Iterator[tuple[str, str, int]]:
-    """Yield the effects of a function on names around it: ``assigns``, ``changes`` or ``consumes``, the name, and the line.
-
-    An item that is assigned counts if its value is computed right there, as in ``counts[word] += 1``: others may be a cache.
-
-    >>> def remember(value):
-    ...     global last
-    ...     last = value
-    ...     seen.append(value)
-    ...     counts[value] = counts.get(value, 0) + 1
-    >>> [change[:2] for change in changes_of_names(remember.__code__)]
-    [('assigns', 'last'), ('changes', 'seen'), ('changes', 'counts')]
-    """
-    found = instructions(code)
-    for number, step in enumerate(found):
-        line = (step.positions.lineno if step.positions else None) or code.co_firstlineno
-        outer = step.opname == "STORE_DEREF" and step.argval in code.co_freevars
-        if outer or step.opname == "STORE_GLOBAL":
-            yield "assigns", step.argval, line
-            continue
-        if step.opname == "LOAD_GLOBAL" and step.argval == "next" and found[number + 1].opname in _NAMED:
-            yield "consumes", found[number + 1].argval, line
-        holder = None
-        if step.argval in _GROWS and number:
-            holder = found[number - 1]
-        elif step.opname == "STORE_SUBSCR" and any(
-            each.opname == "BINARY_OP" for each in found[max(0, number - 6) : number]
-        ):
-            in_place = found[number - 1].opname == "SWAP"
-            holder = _augmented(found, number) if in_place else _container(found, number)
-        if holder is not None and holder.opname in _NAMED:
-            yield "changes", holder.argval, line
-
-
 def dropped_texts(code: CodeType) -> Iterator[tuple[str, int]]:
     """Yield the methods of texts whose result is dropped, with their lines.
 
@@ -297,53 +263,6 @@ _OF_TEXTS = {
     "replace": 2,
 }
 """Methods of texts, and with how many constant texts they are called."""
-_GROWS = ("append", "extend", "insert", "add", "update", "appendleft")
-_NAMED = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_NAME")
-
-
-def _augmented(found: Sequence[dis.Instruction], number: int) -> dis.Instruction | None:
-    """Return the instruction that loads the container of an item changed in place: two loads before the copies."""
-    for at in range(number - 1, 1, -1):
-        if found[at].opname == "COPY" and found[at - 1].opname == "COPY":
-            break
-    else:
-        return None
-    return next((each for each in reversed(found[: at - 1]) if each.opname in ("LOAD_GLOBAL", "LOAD_DEREF")), None)
-
-
-def counted_in_self(code: CodeType) -> Iterator[tuple[str, int]]:
-    """Yield the attributes of its first argument that a method changes in place, with the lines.
-
-    >>> def count(self, value):
-    ...     self.total += value
-    ...     self.last = value
-    ...     self.count = self.count + 1
-    ...     self.seen = getattr(self, "seen", 0) + 1
-    >>> [name for name, _ in counted_in_self(count.__code__)]
-    ['total', 'count', 'seen']
-    """
-    found = instructions(code)
-    for number, step in enumerate(found):
-        again = step.opname == "STORE_ATTR" and number > 4 and found[number - 2].opname == "BINARY_OP"
-        if again and _reads_own(found[max(0, number - 8) : number - 2], step.argval, code.co_varnames[0]):
-            yield step.argval, (step.positions.lineno if step.positions else None) or code.co_firstlineno
-        in_place = step.opname == "STORE_ATTR" and found[number - 1].opname == "SWAP"
-        if in_place and found[number - 2].opname == "BINARY_OP" and found[number - 2].argrepr.endswith("="):
-            copies = (at for at in range(number - 3, 0, -1) if found[at].opname == "COPY")
-            held = found[next(copies, 0) - 1]
-            if held.opname.startswith("LOAD_FAST") and held.argval == code.co_varnames[0]:
-                yield step.argval, (step.positions.lineno if step.positions else None) or code.co_firstlineno
-
-
-def _reads_own(steps: Sequence[dis.Instruction], name: str, own: str) -> bool:
-    """Return True if an attribute of the first argument is read."""
-    return any(
-        read.opname in ("LOAD_ATTR", "LOAD_CONST")  # self.name, or getattr(self, "name", ...)
-        and read.argval == name
-        and holder.opname.startswith("LOAD_FAST")
-        and holder.argval == own
-        for holder, read in pairwise(steps)
-    )
 
 
 def spreads(code: CodeType, offset: int) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from itertools import pairwise
-from types import CodeType
 from typing import Any
 
 from funken.operators.codegen import expression_of
+from funken.operators.sources import code_of, tree_of
 
 _TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq, ast.NotEq: ast.NotEq}
 _NOT = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
@@ -104,52 +102,23 @@ def _names(node: ast.expr) -> set[str]:
 # ---- the expression that a function returns: of its code, or of its source where ``and`` and ``or`` are branches
 
 
-_LINES = 5_000
-"""Longer files are not read for a warning."""
-
-
 def _expression(condition: Callable[..., Any]) -> ast.expr | None:
     """Return the result of a function as an expression of ``event``; ``None`` if it has no such form."""
     text = expression_of(condition, ["event"])
     if text is not None:
         return ast.parse(text, mode="eval").body
-    code: CodeType | None = getattr(getattr(condition, "__func__", condition), "__code__", None)
-    lines = [] if code is None else linecache.getlines(code.co_filename)
-    if code is None or not 0 < len(lines) < _LINES:
+    code = code_of(condition)
+    tree = tree_of(code)
+    body = [] if tree is None or isinstance(tree, ast.Lambda) else tree.body[ast.get_docstring(tree) is not None :]
+    result = tree.body if isinstance(tree, ast.Lambda) else getattr(body[0], "value", None) if len(body) == 1 else None
+    if code is None or result is None or not isinstance(body[0] if body else tree, ast.Return | ast.Lambda):
         return None
-    places = [each for each in code.co_positions() if each[2] is not None and each[3]]
-    starts = {(line, column) for line, _, column, _ in places}
-    ends = {(line, column) for _, line, _, column in places}
-    for each in _results("".join(lines)):  # that of this code, by its place in the file
-        if (each.lineno, each.col_offset) in starts and (each.end_lineno, each.end_col_offset) in ends:
-            return _of_event(each, code)
-    return None
-
-
-@lru_cache(8)
-def _results(text: str) -> list[ast.expr]:
-    """Return the results of the functions of a file that are one expression."""
-    try:
-        nodes = [*ast.walk(ast.parse(text))]
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    found = [each.body for each in nodes if isinstance(each, ast.Lambda)]
-    for each in nodes:
-        if isinstance(each, ast.FunctionDef):
-            body = each.body[ast.get_docstring(each) is not None :]
-            if len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is not None:
-                found.append(body[0].value)
-    return found
-
-
-def _of_event(result: ast.expr, code: CodeType) -> ast.expr:
-    """Return an expression with the last argument as ``event``."""
     name = code.co_varnames[code.co_argcount - 1] if code.co_argcount else ""
-    tree = ast.parse(ast.unparse(result), mode="eval").body
-    for node in ast.walk(tree):
+    found = ast.parse(ast.unparse(result), mode="eval").body
+    for node in ast.walk(found):
         if isinstance(node, ast.Name) and node.id == name:
             node.id = "event"
-    return tree
+    return found
 
 
 def _excludes(one: type[ast.cmpop], low: Any, other: type[ast.cmpop], high: Any) -> bool:

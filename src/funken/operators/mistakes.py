@@ -7,10 +7,8 @@ nothing is looked at per record. Without source there is no warning. A change in
 from __future__ import annotations
 
 import ast
-import inspect
 import os
 import random
-import textwrap
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import field
 from functools import lru_cache
@@ -21,6 +19,7 @@ from funken.columnar.bytecode import instructions
 from funken.config.configuration import warn
 from funken.dataclass import dataclass
 from funken.operators.base import OutputTag
+from funken.operators.sources import code_of, tree_of
 from funken.state.handles import SHARED, State
 from funken.types.callables import written
 
@@ -77,7 +76,7 @@ def changed_result(call: Callable[..., Any]) -> str | None:
     >>> changed_result(lambda gathered, value: gathered.append(value)).partition(" returns ")[2].partition(",")[0]
     'the result of append()'
     """
-    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    code = code_of(call)
     steps = (
         []
         if code is None
@@ -100,7 +99,7 @@ def key_in_tuple(call: Callable[..., Any]) -> str | None:
     'a tuple that begins with key'
     >>> key_in_tuple(lambda key, window, records: [(key, len(records))])
     """
-    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    code = code_of(call)
     names = () if code is None else code.co_varnames[1 if hasattr(call, "__func__") else 0 : code.co_argcount]
     if code is None or not names:
         return None
@@ -175,13 +174,7 @@ _DRAWN = {
 def _mistakes(
     code: CodeType, states: frozenset[str], tags: frozenset[str], reads: bool
 ) -> tuple[tuple[str, str, int], ...]:
-    try:
-        lines, first = inspect.getsourcelines(code)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
-        return ()
-    ast.increment_lineno(tree, first - 1)
-    body = tree.body[0]
+    body = tree_of(code)
     if not isinstance(body, ast.FunctionDef) or not body.args.args:
         return ()
     reader = _Reader(body.args.args[0].arg, states, tags)

@@ -12,7 +12,6 @@ from funken.dataclass import dataclass
 from funken.operators.base import Operator, Timestamps, Values
 from funken.operators.mistakes import changed_result
 from funken.operators.user_functions import (
-    GLOBALS,
     KIND,
     Conditions,
     LoopCall,
@@ -21,7 +20,6 @@ from funken.operators.user_functions import (
     Several,
     UserFunction,
     late_operator,
-    lost_effect,
     without_return,
 )
 
@@ -36,9 +34,6 @@ class UserFunctionOperator(Operator):
     def open(self) -> None:
         """Open the user's function."""
         self._function.open(self.context)
-        warning = lost_effect(self.call)
-        if warning is not None:
-            self.context.warn(GLOBALS, warning)
 
     def close(self) -> None:
         """Close the user's function."""

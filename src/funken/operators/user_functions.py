@@ -11,7 +11,6 @@ import inspect
 import os
 import re
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from difflib import get_close_matches
@@ -21,8 +20,6 @@ from types import BuiltinMethodType, CodeType, CoroutineType, FunctionType, Gene
 from typing import Any, TypeVar
 
 from funken.columnar.bytecode import (
-    changes_of_names,
-    counted_in_self,
     dropped_texts,
     gives_conditions,
     returns_call,
@@ -33,8 +30,10 @@ from funken.dataclass import dataclass
 from funken.ids import MIN_TIMESTAMP
 from funken.operators.base import OperatorContext, OperatorSpec, Output, OutputTag, RuntimeContext
 from funken.operators.coordinators import OperatorCoordinator, OperatorCoordinatorContext
+from funken.operators.kept import PER_RECORD, kept_outside
 from funken.operators.mistakes import source_mistakes
 from funken.operators.operator_state import prepare
+from funken.operators.sources import code_of
 from funken.state import handles
 from funken.timing.clock import Clock
 from funken.types.callables import check_several, fields_of, written
@@ -72,6 +71,19 @@ class UserFunction:
             context.warn("blocking", halt)
         if self.rich:
             self.target.open(RuntimeContext(context))
+        calls = [*self.per_record()]
+        for kind, kept in kept_outside(self.target, calls, context.keyed is not None):
+            context.warn(kind, kept)
+        for call in calls:
+            if (dropped := lost_text(call)) is not None:
+                context.warn("texts", dropped)
+
+    def per_record(self) -> Iterator[Callable[..., Any]]:
+        """Yield the functions that get records, and that of timers."""
+        found = [getattr(self.target, each) for each in (*PER_RECORD, "on_timer") if hasattr(type(self.target), each)]
+        call = self.bind()
+        yield from [] if call in found or (found and self.method is None) else [call]
+        yield from found
 
     def close(self) -> None:
         """Close a rich function; do nothing for another."""
@@ -174,7 +186,6 @@ def late_operator(kind: type[T], name: str, *arguments: Any) -> T:
 RECORDS = 1000
 """So many results that are all ``None`` are warned of."""
 KIND = "no results"
-GLOBALS = "global variables"
 _REMEDY = "Return the result, or use for_each() for a function that is called for its effect."
 _UNFINISHED = (GeneratorType, CoroutineType)
 _NO_RECORDS: dict[type, str] = {
@@ -198,7 +209,7 @@ def without_return(
     >>> without_return(str.split), without_return(lambda line: None)
     (None, None)
     """
-    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    code = code_of(call)
     if call is print:
         return f"its function 'print' {fact}. {remedy}"
     if code is None or code.co_flags & _SEVERAL:
@@ -218,7 +229,7 @@ def lost_results(call: object) -> str | None:
     >>> lost_results(large).partition("its ")[2].partition("(")[0], lost_results(str.split)
     ("function 'large' ", None)
     """
-    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    code = code_of(call)
     if code is None or not code.co_flags & CO_GENERATOR or returns_only_none(code):
         return None
     fact = "yields, so it is a generator, and what it gives to return is lost"
@@ -280,40 +291,18 @@ _BLOCKING = {
 """Functions of modules that block their thread."""
 
 
-def lost_effect(call: Callable[..., Any]) -> str | None:
-    """Return the warning for a function that changes a variable or collection of the program around it; else ``None``.
+def lost_text(call: Callable[..., Any]) -> str | None:
+    """Return the warning for a function that drops the result of a text's method, which has no effect then; else ``None``.
 
-    The default value of a parameter is one, too: all calls in a worker share it. A method of a text, whose result is dropped,
-    has no effect at all.
-
-    >>> seen = []
-    >>> def remember(value):
-    ...     seen.append(value)
-    ...     return value
-    >>> "changes 'seen', of which each worker has a copy" in lost_effect(remember)
+    >>> def clean(line):
+    ...     line.strip()
+    ...     return line
+    >>> "drops the result of strip()" in lost_text(clean)
     True
-    >>> lost_effect(str.split)
+    >>> lost_text(str.split)
     """
-    function = getattr(call, "__func__", call)
-    code: CodeType | None = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    defaults = function.__defaults__ or ()
-    parameters = code.co_varnames[: code.co_argcount]
-    known = {
-        **getattr(function, "__globals__", {}),
-        **{name: _content(cell) for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False)},
-        **dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)),
-    }
-    for does, name, line in changes_of_names(code):
-        if does == "assigns" or isinstance(known.get(name), _ITERATORS if does == "consumes" else _COLLECTIONS):
-            place = f"{os.path.basename(code.co_filename)}, line {line}"
-            return (
-                f"its function {code.co_name!r} ({place}) {does} {name!r}, of which each worker has a copy, and no checkpoint: "
-                "the program's own stays as it is. Emit the value, keep it in a state (key_by() and a "
-                "KeyedProcessFunction), or count with a metric."
-            )
-    for name, line in dropped_texts(code):
+    code = code_of(call)
+    for name, line in () if code is None else dropped_texts(code):
         place = f"{os.path.basename(code.co_filename)}, line {line}"
         return (
             f"its function {code.co_name!r} ({place}) drops the result of {name}(), and a text itself never changes. Assign "
@@ -324,13 +313,7 @@ def lost_effect(call: Callable[..., Any]) -> str | None:
 
 def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, str]]:
     """Yield the warnings of a process function, as category and text; ``call`` handles a record."""
-    changed = lost_effect(call)
-    if changed is not None:
-        yield GLOBALS, changed
     on_timer = getattr(type(target), "on_timer", None)
-    kept = None if on_timer is None or hasattr(target, "snapshot_state") else _kept_in_self(call)
-    if kept is not None:
-        yield "attributes", kept
     mistakes = dict(source_mistakes(target, call))
     if on_timer is not None and not hasattr(target, "snapshot_state"):
         mistakes = dict(source_mistakes(target, target.on_timer, reads=False)) | mistakes
@@ -344,24 +327,10 @@ def warnings_of(target: Any, call: Callable[..., Any]) -> Iterator[tuple[str, st
     silent = without_return(call, "Yield the results.", "yields nothing, so no record comes of it")
     if silent is not None:
         yield KIND, silent
-    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
+    code = code_of(call)
     if code is not None and on_timer is not None and not _TIMERS.isdisjoint(code.co_names):
         remedy = "Define on_timer(self, timestamp, ctx): without it, nothing happens when they fire."
         yield "timers", f"its function {written(code)} registers timers, but there is no on_timer(). {remedy}"
-
-
-def _kept_in_self(call: Callable[..., Any]) -> str | None:
-    """Return the warning for a function of keys that counts in an attribute; else ``None``."""
-    code: CodeType | None = getattr(getattr(call, "__func__", call), "__code__", None)
-    if code is None:
-        return None
-    for name, line in counted_in_self(code):
-        place = f"{os.path.basename(code.co_filename)}, line {line}"
-        return (
-            f"its function {code.co_name!r} ({place}) changes self.{name}, which all keys of a subtask share, and no checkpoint "
-            "has. Keep it per key in a state: get_state() in open()."
-        )
-    return None
 
 
 def _never_writes(target: Any) -> bool:
@@ -377,15 +346,6 @@ def _never_writes(target: Any) -> bool:
 
 
 _TIMERS = {"register_event_time_timer", "register_processing_time_timer"}
-_COLLECTIONS = (list, dict, set, bytearray, deque)
-_ITERATORS = (Iterator,)
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # it is not assigned yet
-        return None
 
 
 class Conditions:

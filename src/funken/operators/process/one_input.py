@@ -24,7 +24,6 @@ from funken.operators.process.keyed_operator import KeyedContext, OnTimerContext
 from funken.operators.stateless import KeyedMap, ResultKind
 from funken.operators.user_functions import (
     FEW,
-    GLOBALS,
     KIND,
     MANY,
     Conditions,
@@ -32,7 +31,6 @@ from funken.operators.user_functions import (
     Results,
     Stride,
     UserFunction,
-    lost_effect,
     warnings_of,
     without_return,
 )
@@ -421,9 +419,8 @@ class KeyedMapLogic(ProcessOperator):
 
     def _warnings(self) -> Iterable[tuple[str, str]]:
         call = self._function.bind()
-        changed, silent = lost_effect(call), without_return(call) if self._kind is ResultKind.MAP else None
-        said = [(kind, text) for kind, text in ((GLOBALS, changed), (KIND, silent)) if text is not None]
-        return [*said, *source_mistakes(self._function.target, call)]
+        silent = without_return(call) if self._kind is ResultKind.MAP else None
+        return [*([] if silent is None else [(KIND, silent)]), *source_mistakes(self._function.target, call)]
 
     def _warn(self, kind: str, text: str) -> None:
         self.context.warn(kind, text)

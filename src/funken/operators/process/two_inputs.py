@@ -23,11 +23,9 @@ from funken.operators.process.keyed_operator import (
 )
 from funken.operators.process.one_input import ProcessOperator, TimerOperator
 from funken.operators.user_functions import (
-    GLOBALS,
     KIND,
     OperatorTraits,
     UserFunction,
-    lost_effect,
     without_return,
 )
 from funken.state.backend import Table
@@ -60,9 +58,6 @@ class CoMapLogic(ProcessOperator):
         calls = [getattr(target, name) for name in _METHODS if hasattr(target, name)]
         for call in calls:
             yield from source_mistakes(target, call)
-            changed = lost_effect(call)
-            if changed is not None:
-                yield GLOBALS, changed
         silent = [without_return(call, "Yield the results.", "yields nothing, as the other one") for call in calls]
         on_timer = getattr(type(target), "on_timer", None)
         if silent and None not in silent and (on_timer is None or (on_timer.__module__ or "").startswith("funken.")):
