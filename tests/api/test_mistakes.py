@@ -214,8 +214,13 @@ MISTAKES = {
         ["Parameters are arguments: KMeans(n_clusters=8"],
     ),
     "an error inside of Funken": (
-        "from funken.graph import Graph\nGraph.from_collection([(1, 1.0)], [(1, 2, 1.0)], env)",
-        ["It was raised in Graph.from_collection(env=[(1, 1.0)], edges=[(1, 2, 1.0)]", "Look at these arguments first"],
+        "from funken.dataset import ExecutionEnvironment\nfrom funken.graph import Graph\n"
+        "Graph.from_collection(ExecutionEnvironment.get_execution_environment(), 5, 6)",
+        [
+            "It was raised in Graph.from_collection(env=<funken.dataset",
+            "edges=5, vertices=6",
+            "Look at these arguments first",
+        ],
     ),
     "all records of an endless input": (
         "records = env.from_source(DataGeneratorSource(str), None, 'd').execute_and_collect('endless')\n"
@@ -640,8 +645,8 @@ env.execute()""",
         .replace("        yield value", "        yield value\n    def on_timer(self, at, ctx): yield at")
     ),
     "conditions that go together": (
-        "from funken.cep import Pattern\nPattern.begin('a').where(lambda e: e > 3).where(lambda e: e < 5)\n"
-        "Pattern.begin('a').where(lambda e: e > 5).or_(lambda e: e < 3)"
+        "from funken.cep import Pattern\n_ = Pattern.begin('a').where(lambda e: e > 3).where(lambda e: e < 5)\n"
+        "_ = Pattern.begin('a').where(lambda e: e > 5).or_(lambda e: e < 3)"
     ),
     "short options": "env.set_buffer_timeout(5)\nenv.get_config().set_auto_watermark_interval(50)",
     "keys by calculation": (
