@@ -238,7 +238,7 @@ class _Path(ast.NodeVisitor):
             return f"{found[0]}.{node.attr}", False
         if isinstance(node, ast.Subscript):
             if self._is_dict_of_own(node.value) and isinstance(node.slice, ast.Constant):
-                return f"{self.scope.prefix}.{node.slice.value}", False
+                return f"{self.scope.prefix}.{node.slice.value!s}", False
             found = self.holder(node.value)
             return None if found is None else (found[0], True)
         return self._holder_of_call(node) if isinstance(node, ast.Call) else None
@@ -246,12 +246,12 @@ class _Path(ast.NodeVisitor):
     def _holder_of_call(self, node: ast.Call) -> tuple[str, bool] | None:
         name = _called(node)
         match name, node.args:
-            case "getattr", [owner, ast.Constant(value=attribute), *_]:
+            case "getattr", [owner, ast.Constant(value=str(attribute)), *_]:
                 return self.holder(ast.Attribute(owner, attribute))
         if not isinstance(node.func, ast.Attribute) or name not in _GETS:
             return None
         if self._is_dict_of_own(node.func.value) and node.args and isinstance(node.args[0], ast.Constant):
-            return f"{self.scope.prefix}.{node.args[0].value}", False
+            return f"{self.scope.prefix}.{node.args[0].value!s}", False
         found = self.holder(node.func.value)
         return None if found is None or not self._is_collection(node.func.value) else (found[0], True)
 
@@ -328,7 +328,7 @@ class _Path(ast.NodeVisitor):
         if first and (name in _PUSHES or (name == "next" and isinstance(self.value(node.args[0]), Iterator))):
             self._write(node, first[0], "more", node.args)
         match name, node.args:
-            case "setattr", [owner, ast.Constant(value=attribute), value] if self._is_own(owner):
+            case "setattr", [owner, ast.Constant(value=str(attribute)), value] if self._is_own(owner):
                 self._write(node, f"{self.scope.prefix}.{attribute}", "assign", [value])
         if not self._note(node) and not self._follow(node):
             self.visit(node.func)
@@ -336,7 +336,7 @@ class _Path(ast.NodeVisitor):
     def _grow(self, node: ast.Call, name: str, holder: str) -> None:
         if name == "setdefault":
             self.guards.append({holder})
-            self._write(node, holder, "key", node.args[1:])
+            self._write(node, holder, "key", node.args[1:], node.args[0])
             self.guards.pop()
             self._note(node)
         else:
@@ -346,7 +346,9 @@ class _Path(ast.NodeVisitor):
 
     def _follow(self, node: ast.Call) -> bool:
         """Read a function of the program, or a method of an object that it has."""
-        function, target, prefix = self.value(node.func), None, ""
+        function: Any = self.value(node.func)
+        target: Any = None
+        prefix = ""
         if isinstance(function, MethodType):
             function, target = function.__func__, function.__self__
         elif isinstance(node.func, ast.Attribute):
@@ -365,7 +367,11 @@ class _Path(ast.NodeVisitor):
 
     # ---- changes
 
-    def _write(self, node: ast.AST, holder: str, kind: str, values: Sequence[ast.AST]) -> None:
+    def _write(
+        self, node: ast.AST, holder: str, kind: str, values: Sequence[ast.AST], key: ast.AST | None = None
+    ) -> None:
+        of_key = kind == "key" and key is not None and all(self._depends_on(key, value) for value in values)
+        values = values if key is None else [*values, key]
         names = {each.id for value in values for each in ast.walk(value) if isinstance(each, ast.Name)}
         nodes = [each for value in values for each in ast.walk(value)]
         read = {found[0] for each in nodes if (found := self.holder(each)) is not None}
@@ -380,8 +386,17 @@ class _Path(ast.NodeVisitor):
         code = self.scope.function.__code__
         place = f"{os.path.basename(code.co_filename)}, line {node.lineno}"  # type: ignore[attr-defined]
         conditional = self.conditional or bool(self.guards)
-        made = is_made and (guarded or falls_back)
+        made = (is_made or of_key) and (guarded or falls_back)
         self.events.append(_Event(holder, kind, self.entry, counts, conditional, made, code.co_name, place))
+
+    def _depends_on(self, key: ast.AST, node: ast.AST) -> bool:
+        """Return True if a value depends on nothing of the record but a key: a cache has such values."""
+        parts = {ast.dump(each) for each in (key, *(key.elts if isinstance(key, ast.Tuple) else ()))}
+        if ast.dump(node) in parts:
+            return True
+        if isinstance(node, ast.Name) and node.id in self.of_record:
+            return False
+        return self.holder(node) is None and all(self._depends_on(key, each) for each in ast.iter_child_nodes(node))
 
     def _gets(self, node: ast.Call) -> bool:
         """Return True for a call that only reads, as ``record.get("a")`` and ``ctx.timestamp()``."""
@@ -412,8 +427,8 @@ class _Path(ast.NodeVisitor):
             if isinstance(target, ast.Subscript):
                 self.visit(target.slice)
             keyed = found[1] and kind == "assign"
-            values = [value, *([target.slice] if isinstance(target, ast.Subscript) else [])]
-            self._write(target, found[0], "key" if keyed else kind, values)
+            key = target.slice if isinstance(target, ast.Subscript) else None
+            self._write(target, found[0], "key" if keyed else kind, [value], key)
 
     def _is_state(self, target: ast.expr) -> bool:
         """Return True if the object whose item or attribute is set is a collection, or unknown as an item of one."""
@@ -528,10 +543,10 @@ def _live(tree: Definition, path: _Path) -> set[ast.AST]:
     live |= {argument for each in emits for argument in each.args}
     if not live:
         return live
-    ends = {
+    ends: set[ast.AST] = {*emits}
+    ends |= {
         each for each in nodes if isinstance(each, ast.Return | ast.Yield | ast.YieldFrom | ast.Continue | ast.Break)
     }
-    ends |= {*emits}
     before = -1
     while before < len(live):
         before = len(live)

@@ -301,8 +301,9 @@ def lost_text(call: Callable[..., Any]) -> str | None:
     True
     >>> lost_text(str.split)
     """
-    code = code_of(call)
-    for name, line in () if code is None else dropped_texts(code):
+    if (code := code_of(call)) is None:
+        return None
+    for name, line in dropped_texts(code):
         place = f"{os.path.basename(code.co_filename)}, line {line}"
         return (
             f"its function {code.co_name!r} ({place}) drops the result of {name}(), and a text itself never changes. Assign "

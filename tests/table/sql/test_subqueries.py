@@ -73,7 +73,15 @@ VALUES = {
 CONDITIONS = [
     f"{form} FROM b WHERE {where})"
     for form in ("EXISTS (SELECT 1", "v IN (SELECT bv", "v NOT IN (SELECT bv", "id IN (SELECT bid")
-    for where in ("bk = k", "bid > id", "bk = k AND bid > id", "ABS(bv) = v", "bv + 10 = v AND bk <> k", "bid < 4")
+    for where in (
+        "bk = k",
+        "bid > id",
+        "bk = k AND bid > id",
+        "ABS(bv) = v",
+        "bv + 10 = v AND bk <> k",
+        "bid < 4",
+        "bid > 9",
+    )
 ]
 """Sub-queries with conditions that several rows, none, or rows with NULL fulfil; each is used as a value."""
 

@@ -349,12 +349,13 @@ def _counts(select: Any, reference: SubQueryRef, width: int) -> tuple[Node, Node
     counted = LogicalAggregate(rows, tuple(range(width, len(shown))), calls)
     left = len(select.node.row_type)
     conditions = inner_join_condition(_moved(reference.conditions, keys), left, select.tree)
-    kind = JoinType.LEFT if conditions else JoinType.INNER
-    select.node = LogicalJoin(select.node, counted, kind, conjunction(conditions), select.hints)
-    found: list[Node] = [InputRef(left + len(keys) + place, type=type_) for place in range(2)]
-    if conditions:
-        found = [FUNCTIONS.call("COALESCE", [replace(column, type=type_.nullable()), literal(0)]) for column in found]
-    return found[0], found[1]
+    # An aggregate of no rows has a row only in batches.
+    select.node = LogicalJoin(select.node, counted, JoinType.LEFT, conjunction(conditions), select.hints)
+    rows_of, known = (
+        FUNCTIONS.call("COALESCE", [InputRef(left + len(keys) + place, type=type_.nullable()), literal(0)])
+        for place in range(2)
+    )
+    return rows_of, known
 
 
 def _moved(conditions: Sequence[Node], kept: Sequence[int]) -> list[Node]:
