@@ -221,7 +221,7 @@ class ConditionContext(Generic[T_co]):
     _told: ClassVar[set[str]] = set()
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> type[ConditionContext[Any]]:
+    def of(cls, names: Sequence[str]) -> type[ConditionContext[object]]:
         """Return the class for the conditions of a pattern with these names."""
         return type(cls.__name__, (cls,), {"__slots__": (), "_names": names, "_told": set()})
 

@@ -107,6 +107,7 @@ def kept_outside(target: Any, calls: Collection[Callable[..., Any]], keyed: bool
     >>> def remember(value):
     ...     seen.append(value)
     ...     return value
+    >>> remember.__module__ = "job"
     >>> [text] = dict(kept_outside(remember, [remember], False)).values()
     >>> "changes 'seen', of which each worker has a copy" in text
     True

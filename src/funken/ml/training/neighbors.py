@@ -47,6 +47,7 @@ from funken.ml.data import (
 )
 from funken.ml.preprocessing.transformers import Moments
 from funken.ml.training.linear import Place, Sums, solve
+from funken.types.callables import T
 
 _ROWS = 1024
 """Records that ask for neighbours together: a pair of blocks hands on so many times k neighbours."""
@@ -595,9 +596,13 @@ class KMeans(DistributedPredictor, DistributedTransformer, cluster.KMeans):
     [0.1, 9.1]
     """
 
-    def fit_predict(self, X: Any, y: Any = None, **given: Any) -> Any:
-        """Fit, then predict."""
-        return self.fit(X, y, **given).predict(X) if is_distributed(X) else super().fit_predict(X, y, **given)
+    def fit_predict(
+        self, X: T, y: object = None, sample_weight: object = None, features: Iterable[str | int] | None = None
+    ) -> T | np.ndarray:
+        """Return the cluster of each row; of a data set, the pairs of records and clusters."""
+        self.fit(X, y, features=features, sample_weight=sample_weight)
+        found: T | np.ndarray = self.predict(X) if is_distributed(X) else self.labels_
+        return found
 
     def _fit_blocks(self, blocks: BlockSet) -> None:
         if callable(self.init):

@@ -394,6 +394,7 @@ _open: weakref.WeakSet[WorkFolder] = weakref.WeakSet()
 class WorkFolder:
     """A folder that goes when it is closed, or when the last that refers to it is gone, or with the process.
 
+    >>> import tempfile
     >>> folder = WorkFolder(tempfile.gettempdir())
     >>> os.path.isdir(folder.place("a"))
     True
