@@ -33,6 +33,7 @@ from funken.state.rocksdb.backend import (
     RocksTable,
     Rows,
     WorkFolder,
+    remove_left_over,
 )
 from funken.state.rocksdb.layout import decode_key, decodes_exactly, encode_key, successor
 from funken.testing.memory_storage import MemoryStorage
@@ -196,15 +197,14 @@ def test_a_large_map_is_read_entry_by_entry(databases):
 def test_a_folder_goes_when_nobody_needs_it_and_what_a_killed_process_left_goes_too(tmp_path):
     left = tmp_path / "funken-rocksdb-of-a-killed-process"
     left.mkdir()
-    (left / ".in-use").touch()
+    (left / "in-use").touch()
     (left / "000001.sst").touch()
-    os.utime(left, (0, 0))  # what was written within a minute stays for now
     (tmp_path / "funken-rocksdb-not-made-by-us").touch()
 
-    one = WorkFolder(str(tmp_path))
+    one = WorkFolder.create(str(tmp_path))
     assert not left.exists()
-    os.utime(one.path, (0, 0))
-    other = WorkFolder(str(tmp_path))
+    other = WorkFolder.create(str(tmp_path))
+    assert remove_left_over(str(tmp_path)) == []
     assert os.path.isdir(one.path)
     assert os.path.isdir(other.path)
     one.remove()
@@ -243,7 +243,7 @@ def test_options_are_checked(monkeypatch, tmp_path):
         StateSettings.of(Configuration({"state.backend.type": "rocksdb", "taskmanager.memory.managed.size": "1m"}))
     with pytest.raises(StateError, match="Set io.tmp.dirs"):
         (tmp_path / "file").touch()
-        WorkFolder(str(tmp_path / "file"))
+        WorkFolder.create(str(tmp_path / "file"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InvalidConfiguration, match=r"pip install 'funken\[rocksdb\]'"):
         StateSettings.of(Configuration({"state.backend.type": "rocksdb"}))

@@ -21,10 +21,11 @@ from pathlib import Path
 _LOCK = ".in-use"
 _PREFIX = "funken-"
 _SETTLED_SECONDS = 60.0
+_swept: set[str] = set()
 _locks: dict[str, int] = {}
 
 
-def make_temporary_folder(kind: str, longest: int | None = None, parent: str | None = None) -> str:
+def make_temporary_folder(kind: str, longest: int | None = None) -> str:
     """Make a folder for this process, and remove those of killed ones beside it; ``longest`` bounds its path.
 
     >>> path = make_temporary_folder("doctest")
@@ -34,7 +35,7 @@ def make_temporary_folder(kind: str, longest: int | None = None, parent: str | N
     >>> os.path.exists(path)
     False
     """
-    parent = parent or tempfile.gettempdir()
+    parent = tempfile.gettempdir()
     path = tempfile.mkdtemp(prefix=f"{_PREFIX}{kind}-", dir=parent)
     if longest is not None and len(os.fsencode(path)) > longest and os.path.isdir("/tmp"):
         os.rmdir(path)
@@ -44,7 +45,9 @@ def make_temporary_folder(kind: str, longest: int | None = None, parent: str | N
         lock = os.open(os.path.join(path, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _locks[path] = lock
-    sweep(parent, os.stat(path).st_mtime)
+    if parent not in _swept:
+        _swept.add(parent)
+        sweep(parent, os.stat(path).st_mtime)
     return path
 
 

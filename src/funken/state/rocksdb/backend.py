@@ -8,20 +8,22 @@ changes stays among its objects. A ``DatabaseSnapshot`` can be read as long as i
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import logging
 import os
 import shutil
+import tempfile
 import weakref
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
 from functools import partial
 from itertools import islice
 from typing import Any
+from uuid import uuid4
 
 from funken.dataclass import dataclass
 from funken.errors import StateError
 from funken.io.shapes import Shape, StateDumper
-from funken.io.temporary import make_temporary_folder, remove_temporary_folder
 from funken.state.backend import Slot, Table
 from funken.state.descriptors import StateKind
 from funken.state.keygroups import PLAIN, one_nan, owned_groups
@@ -386,16 +388,20 @@ class _Pairs(ItemsView[Any, Any]):
 
 
 # ---- Where databases are while a task runs: a folder of its own, removed when it is no longer used.
+#
+# A killed process leaves its folders behind. Each has a lock that the system releases when the process ends, so the
+# next process under the same parent can detect and remove them.
 
 
-_open: weakref.WeakSet[WorkFolder] = weakref.WeakSet()
+_PREFIX = "funken-rocksdb-"
+_LOCK = "in-use"
+_open: weakref.WeakSet[WorkFolder]
 
 
 class WorkFolder:
     """A folder that goes when it is closed, or when the last that refers to it is gone, or with the process.
 
-    >>> import tempfile
-    >>> folder = WorkFolder(tempfile.gettempdir())
+    >>> folder = WorkFolder.create(tempfile.gettempdir())
     >>> os.path.isdir(folder.place("a"))
     True
     >>> folder.remove()
@@ -403,18 +409,29 @@ class WorkFolder:
     False
     """
 
-    def __init__(self, parent: str) -> None:
+    def __init__(self, path: str, lock: int) -> None:
+        self.path = path
+        self._remove = weakref.finalize(self, _remove, path, lock)
+        _open.add(self)
+
+    @staticmethod
+    def create(parent: str) -> WorkFolder:
+        """Make a folder below ``parent``, and remove those of killed processes."""
         try:
             os.makedirs(parent, exist_ok=True)
-            self.path = make_temporary_folder("rocksdb", parent=parent)
+            remove_left_over(parent)
+            # Under another name until it is locked, so that it is not taken for left over in between.
+            new = tempfile.mkdtemp(prefix=".new-", dir=parent)
+            lock = os.open(os.path.join(new, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            path = os.path.join(parent, f"{_PREFIX}{uuid4().hex}")
+            os.rename(new, path)
         except OSError as error:
             raise StateError(
                 f"there is no place for RocksDB's files in {parent}: {error}. Set io.tmp.dirs to a folder on a local disk that "
                 "the workers may write to."
             ) from error
-        self.remove = weakref.finalize(self, remove_temporary_folder, self.path)
-        """Removes it, with all that is in it; more than once does no harm."""
-        _open.add(self)
+        return WorkFolder(path, lock)
 
     def place(self, name: str) -> str:
         """Make a folder within, and return its path."""
@@ -422,11 +439,42 @@ class WorkFolder:
         os.makedirs(path, exist_ok=True)
         return path
 
+    def remove(self) -> None:
+        """Remove it, with all that is in it; more than once does no harm."""
+        self._remove()
+
+
+_open = weakref.WeakSet()
+
+
+def _remove(path: str, lock: int) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.close(lock)
+
 
 def remove_all() -> None:
     """Remove the folders of this process: for one that ends without its finalizers."""
     for folder in list(_open):
         folder.remove()
+
+
+def remove_left_over(parent: str) -> list[str]:
+    """Remove the folders whose process is gone; return their paths."""
+    removed = []
+    for name in os.listdir(parent):
+        path = os.path.join(parent, name)
+        if not name.startswith(_PREFIX):
+            continue
+        with contextlib.suppress(OSError):
+            lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+                removed.append(path)
+            finally:
+                os.close(lock)
+    return removed
 
 
 logger = logging.getLogger(__name__)
@@ -463,7 +511,7 @@ class TaskDatabases:
     def folder(self) -> WorkFolder:
         """The folder."""
         if self._folder is None:
-            self._folder = WorkFolder(self._directory)
+            self._folder = WorkFolder.create(self._directory)
         return self._folder
 
     def place(self) -> str:
