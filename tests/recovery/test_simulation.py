@@ -17,6 +17,7 @@ from tests.support.simulation.scenarios import PROGRAMS
 from tests.support.simulation.whole import WHOLE
 
 SEEDS = 200
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # random SQL is told of, and runs
 
 
 @pytest.fixture(autouse=True)

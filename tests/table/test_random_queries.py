@@ -7,7 +7,8 @@ import pytest
 from tests.table.random_queries import rendered, timed_queries
 from tests.table.random_runs import Case
 
-pytestmark = pytest.mark.simulation
+# random SQL is told of, and runs
+pytestmark = [pytest.mark.simulation, pytest.mark.filterwarnings("ignore::UserWarning")]
 pytest.importorskip("duckdb", reason="install it with: pip install duckdb")
 
 
