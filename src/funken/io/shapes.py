@@ -335,7 +335,7 @@ def _readers(head: bytes) -> dict[tuple[str, str], Any]:
             return known[1]
     places, readers = [], {}
     for module, name, form, fields in json.loads(head):
-        now = module_now(module, name)
+        now = module_now(module)
         cls, top = _find(now, name), name.partition(".")[0]
         places.append((now, sys.modules[now], top, getattr(sys.modules[now], top)))
         reader = _reader(cls, Shape(module, name, form, tuple(fields)))
@@ -355,7 +355,7 @@ def _lenient_readers(head: bytes, find: Find) -> dict[tuple[str, str], Any]:
     readers = {}
     for module, name, form, fields in json.loads(head):
         shape = Shape(module, name, form, tuple(fields))
-        cls = find(module_now(module, name), name)
+        cls = find(module_now(module), name)
         try:
             readers[module, name] = find.of_shape(cls, shape) or _reader(cls, shape)
         except ClassChanged:
@@ -370,7 +370,7 @@ class _Adapting(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a class, or the maker of its objects by name."""
-        return self._readers.get((module, name)) or super().find_class(module_now(module, name), name)
+        return self._readers.get((module, name)) or super().find_class(module_now(module), name)
 
 
 class _Finding(_Adapting):
@@ -380,7 +380,7 @@ class _Finding(_Adapting):
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the maker of objects by name, or the result of ``find``."""
-        return self._readers.get((module, name)) or self._find(module_now(module, name), name)
+        return self._readers.get((module, name)) or self._find(module_now(module), name)
 
 
 def member(cls: Any, name: str, value: Any) -> Any:
