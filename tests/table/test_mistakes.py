@@ -295,7 +295,14 @@ MISTAKES = {
         ["A frame does not change: frame.with_column('c', frame['a'] + 1) returns another one"],
     ),
 }
+NOT_IN = (
+    f"{PAIRS}t.create_temporary_view('tab', tab)\n"
+    "t.execute_sql('SELECT n FROM tab WHERE item NOT IN (SELECT x FROM (VALUES (1, CAST(NULL AS STRING))) v(k, x) WHERE %s)')"
+    ".collect().close()"
+)
 RIGHT = {
+    "a NULL for some rows of NOT IN": NOT_IN % "k = n",
+    "a NULL for other rows of NOT IN": NOT_IN % "k > n",
     "the name of a query in SQL": (
         f"{PAIRS}t.execute_sql(f'SELECT * FROM {{tab}}').collect()\nt.sql_query('SELECT * FROM %s' % tab)"
     ),

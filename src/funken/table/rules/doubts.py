@@ -46,7 +46,7 @@ def warn_of_conditions(own: Sequence[Node], above: Sequence[Node], names: Sequen
     for each in own:
         if contradiction(_denied(each)) is not None:
             warn(
-                f"{_shown(each, names)} is TRUE for every value, so the filter drops none. Correct it, or join its parts "
+                f"{_shown(each, names)} is TRUE for every value that is not NULL. Correct it, or join its parts "
                 "with AND."
             )
 

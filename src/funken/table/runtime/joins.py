@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from funken.expr.ir import Call, InputRef, Node, input_refs, walk
+from funken.expr.ir import Call, InputRef, Node, input_refs
 from funken.operators.base import OperatorContext, Output
 from funken.table.logical import JoinType
 from funken.table.runtime.block import DELETE, INSERT, UPDATE_AFTER, BlockSchema, TableBlock
@@ -34,9 +34,9 @@ _NONE = np.empty(0, np.int64)
 
 
 def _excluding(condition: Node, width: int) -> list[int]:
-    """Return the right columns whose NULL excludes every left row: NOT IN asks ``l = r OR r IS NULL``."""
-    choices = [each for each in walk(condition) if isinstance(each, Call) and each.function == "OR"]
-    tested = [arg for each in choices for arg in each.args if isinstance(arg, Call) and arg.function == "IS NULL"]
+    """Return the right columns whose NULL excludes every left row: NOT IN asks ``l = r OR r IS NULL``, and nothing else."""
+    choices = condition.args if isinstance(condition, Call) and condition.function == "OR" else ()
+    tested = [each for each in choices if isinstance(each, Call) and each.function == "IS NULL"]
     refs = [each.args[0] for each in tested if isinstance(each.args[0], InputRef)]
     return [each.index - width for each in refs if each.index >= width]
 
@@ -69,7 +69,7 @@ class JoinBase(KeepsSides):
             self._kept = Expressions([self._condition], self, self._parameters)
             width, read = len(self.inputs[0]), input_refs(self._condition)
             self._read = ({at for at in read if at < width}, {at - width for at in read if at >= width})
-            if self._kind is JoinType.ANTI:
+            if self._kind is JoinType.ANTI and not self._keys[0]:
                 self._must_have = _excluding(self._condition, width)
 
     def block(self, block: TableBlock) -> None:
